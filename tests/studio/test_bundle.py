@@ -24,7 +24,7 @@ from translucid.studio.page_bundle import (
 from translucid.studio.page_model import catalogue
 
 JS = STATIC / "js"
-ENTRIES = ("main.js", "widget.js", "site.js", "saved_models.js")
+ENTRIES = ("main.js", "widget.js", "site.js", "saved_models.js", "python/lessons.js")
 ALONE = {"first.js"}  # runs before the modules
 WIDTH = 120  # of a line, as biome.jsonc has it
 

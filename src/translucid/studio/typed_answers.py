@@ -74,7 +74,7 @@ def _numbers(answer: Answer, typed: str) -> Verdict:
 def _values(value: Any) -> list[float]:
     try:
         rows = value.tolist() if hasattr(value, "tolist") else value
-        values = [float(each) for each in (rows if isinstance(rows, list | tuple) else [rows])]
+        values = [float(number) for number in (rows if isinstance(rows, list | tuple) else [rows])]
     except (TypeError, ValueError):
         values = []
     if not values or not all(map(math.isfinite, values)):

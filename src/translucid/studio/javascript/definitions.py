@@ -179,18 +179,18 @@ class Program:
                 if isinstance(dotted, Place):
                     self._queue.append(dotted)
             elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
-                found = self.resolve(module, inner.id)
-                if isinstance(found, Place):
-                    self._queue.append(found)
+                meaning = self.resolve(module, inner.id)
+                if isinstance(meaning, Place):
+                    self._queue.append(meaning)
 
     def dotted(self, module: Module, node: ast.Attribute) -> Place | str | None:
         """The meaning of `module.name`."""
         if not isinstance(node.value, ast.Name) or node.value.id not in module.imports:
             return None
-        found = self.resolve(module, node.value.id)
-        if not isinstance(found, str) or not found.startswith("module:"):
+        meaning = self.resolve(module, node.value.id)
+        if not isinstance(meaning, str) or not meaning.startswith("module:"):
             return None
-        source = found.removeprefix("module:")
+        source = meaning.removeprefix("module:")
         native = self._native(source, node.attr)
         return native if native is not None else self.resolve(read(source), node.attr)
 

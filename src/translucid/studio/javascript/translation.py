@@ -54,7 +54,7 @@ def translated(program: Program) -> str:
     """The definitions, with short names for the functions that occur often."""
     text = _definitions(program)
     used = re.findall(r"\$[pt]\.\w+(?=\()", text)
-    short = {long: f"${_letters(i)}" for i, long in enumerate(dict.fromkeys(used))}
+    short = {long: f"${_short_name(i)}" for i, long in enumerate(dict.fromkeys(used))}
     text = re.sub(r"\$[pt]\.\w+(?=\()", lambda match: short[match[0]], text)
     head = ", ".join(f"{name} = {long}" for long, name in short.items())
     return f"const {head};\n{text}"
@@ -66,14 +66,14 @@ def _definitions(program: Program) -> str:
         used = [place.name for place in program.used if place.module == module.name]
         nodes = {id(node) for name in used for node in module.definitions[name]}
         out += [
-            _Writer(program, module).top(node) for node in module.tree.body if id(node) in nodes
+            _Generator(program, module).top(node) for node in module.tree.body if id(node) in nodes
         ]
     return "\n".join(out)
 
 
-def _letters(number: int) -> str:
+def _short_name(number: int) -> str:
     """0: A, 1: B, ..., 26: AA"""
-    first = "" if number < 26 else _letters(number // 26 - 1)
+    first = "" if number < 26 else _short_name(number // 26 - 1)
     return first + chr(ord("A") + number % 26)
 
 
@@ -81,7 +81,7 @@ def _own(name: str) -> str:
     return f"{name}$$" if name in _TAKEN else name
 
 
-class _Writer:
+class _Generator:
     """Writes one top-level definition. `scopes`: the local names of the functions around."""
 
     def __init__(self, program: Program, module: Module) -> None:
@@ -213,8 +213,8 @@ class _Writer:
                 if len(node.targets) == 1:
                     return self.assign(node.targets[0], self.value(node.value))
                 held = self.fresh("v")
-                each = " ".join(self.assign(target, held) for target in node.targets)
-                return f"const {held} = {self.value(node.value)}; {each}"
+                assignments = " ".join(self.assign(target, held) for target in node.targets)
+                return f"const {held} = {self.value(node.value)}; {assignments}"
             case ast.AnnAssign():
                 if node.value is None:
                     return ""
@@ -365,10 +365,10 @@ class _Writer:
     def name(self, name: str) -> str:
         if any(name in scope for scope in self.scopes):
             return _own(name)
-        found = self.program.resolve(self.module, name)
-        if isinstance(found, Place):
-            return self.program.written(found)
-        return found if found is not None else f"$p.B.{name}"
+        meaning = self.program.resolve(self.module, name)
+        if isinstance(meaning, Place):
+            return self.program.written(meaning)
+        return meaning if meaning is not None else f"$p.B.{name}"
 
     def truth(self, node: ast.expr) -> str:
         match node:
@@ -477,14 +477,14 @@ class _Writer:
         assert isinstance(node, ast.FormattedValue)
         spec = '""' if node.format_spec is None else self.value(node.format_spec)
         if node.conversion == -1:
-            given = self.value(node.value) + ("" if node.format_spec is None else f", {spec}")
-            return f"$p.format({given})"
+            parameters = self.value(node.value) + ("" if node.format_spec is None else f", {spec}")
+            return f"$p.format({parameters})"
         return f"$p.format({self.value(node.value)}, {spec}, {chr(node.conversion)!r})"
 
     def attribute(self, node: ast.Attribute) -> str:
-        found = self.dotted(node)
-        if found is not None:
-            return found
+        meaning = self.dotted(node)
+        if meaning is not None:
+            return meaning
         return f"$p.attr({self.value(node.value)}, {node.attr!r})"
 
     def dotted(self, node: ast.Attribute) -> str | None:
@@ -496,13 +496,13 @@ class _Writer:
             return None
         if any(node.value.id in scope for scope in self.scopes):
             return None
-        found = self.program.resolve(self.module, node.value.id)
-        if isinstance(found, Place) or found is None:
+        meaning = self.program.resolve(self.module, node.value.id)
+        if isinstance(meaning, Place) or meaning is None:
             return None
-        if found.startswith("module:"):
+        if meaning.startswith("module:"):
             inner = self.program.dotted(self.module, node)
             return self.program.written(inner) if isinstance(inner, Place) else inner
-        return f"{found}.{node.attr}"
+        return f"{meaning}.{node.attr}"
 
     def call(self, node: ast.Call) -> str:
         arguments = [self.value(a) for a in node.args]

@@ -1,5 +1,5 @@
-// Step-by-step training of a perceptron or an MLP on points in two dimensions; as studio/plane.py, which draws the points
-// and the initial weights.
+// Step-by-step training of a perceptron or an MLP on points in two dimensions; as studio/plane.py, which draws the
+// points and the initial weights.
 import { Tensor, timesTransposed } from './tensor.js';
 
 const RATE = 0.1;

@@ -144,7 +144,7 @@ export function lacking(path) {
   return found ? `${LACKS[found]}: ${INSTALLED}` : `This needs the installed program: translucid explore`;
 }
 
-// A user's own lesson about a text that was not recorded: its stops by title, each with the reason why it has no content.
+// A user's own lesson about a text that was not recorded: its stops by title, each with the reason why it is empty.
 /** @type {(outline: Lesson) => Lesson} */
 const withoutText = lesson => ({
   ...lesson,
@@ -209,8 +209,9 @@ export const runsIn = answers =>
       .map(([, , body, , , text]) => [JSON.parse(text).run, questionOf(body)]),
   );
 
-// open: a model by its key; lessons: their script, loaded when it is needed; textsOf: a model's example texts; outline: of
-// a user's own lesson; planeOf: the model that is trained in the plane; asked: runs that may be requested by their keys.
+// open: a model by its key; lessons: their script, loaded when it is needed; textsOf: a model's example texts;
+// outline: of a user's own lesson; planeOf: the model that is trained in the plane; asked: runs that may be requested
+// by their keys.
 /** @type {(site: LocalSite) => AskServer} */
 export function local({ open, lessons, textsOf, outline, planeOf, asked = new Map() }) {
   /** @type {Map<string, LocalRun>} the newest last */

@@ -1,6 +1,6 @@
 // @ts-nocheck: values have Python's dynamic types.
-// What Python code translated by studio/javascript/translation.py needs of Python itself: calls with named arguments, classes,
-// operators, text formatting, and the functions of its standard library that lessons and worked solutions use.
+// What Python code translated by studio/javascript/translation.py needs of Python itself: calls with named arguments,
+// classes, operators, text formatting, and the functions of its standard library that lessons and worked solutions use.
 //
 // int and float are numbers, str is a string, None is null. A list is an array; tuples, dicts and sets have classes.
 
@@ -1202,8 +1202,14 @@ export const fractions = {
     return Number(found[2]) === 0 ? raise('ZeroDivisionError', 'Fraction') : Number(found[1]) / Number(found[2]);
   },
 };
-const WIDE =
-  /[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{1f900}-\u{1f9ff}\u{20000}-\u{3fffd}]/u;
+const WIDE = new RegExp(
+  `[${[
+    String.raw`\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\ua960-\ua97f`,
+    String.raw`\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6`,
+    String.raw`\u{1f300}-\u{1f64f}\u{1f900}-\u{1f9ff}\u{20000}-\u{3fffd}`,
+  ].join('')}]`,
+  'u',
+);
 export const unicodedata = {
   combining: c => (/\p{Mn}/u.test(c) ? 1 : 0),
   east_asian_width: c => (WIDE.test(c) ? 'W' : 'N'),

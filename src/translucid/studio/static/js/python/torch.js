@@ -1,5 +1,6 @@
 // @ts-nocheck: values have Python's dynamic types.
-// The part of torch that lessons and worked solutions use, in plain JavaScript: tensors with reverse-mode differentiation.
+// The part of torch that lessons and worked solutions use, in plain JavaScript: tensors with reverse-mode
+// differentiation.
 //
 // A tensor is always contiguous. Views (view, reshape, flatten, detach, x[i]) share its values; transposes are copies.
 import { Ellipsis, call, isSlice, iter, method, named, parsed, raise, slice, tuple } from './python.js';
