@@ -29,7 +29,7 @@ from translucid.training.state import random_state_kept, seed_generators
 MOST_EXAMPLES = 200_000
 MOST_SECONDS, FRACTION = 60.0, 0.1  # of all fits: at most, and at most of the time limit
 TRIAL, GROWTH = 2_000, 8  # examples of the first fit, which is timed; factor to the next
-SAFE = 2  # more at once if this many times the expected time is left
+SAFE = 2  # all examples at once if this many times the expected time is left
 BATCH = 16_384  # tokens
 
 Say = Callable[[str], None]
@@ -201,8 +201,9 @@ def _fit_in_time(
         seconds = fit(network, task, part, training.seed)
         used = max(time.thread_time() - began, 1e-3)
         needed, limit = used / count, limit - used
-        next_size = max(GROWTH * count, int(limit / needed / SAFE))
-        most = min(len(items), next_size, int(limit / needed))
+        room = int(limit / needed)
+        next_size = len(items) if room >= SAFE * len(items) else GROWTH * count
+        most = min(len(items), next_size, room)
         if most <= count:
             return network, part, seconds
         count = most
